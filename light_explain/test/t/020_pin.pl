@@ -23,7 +23,7 @@ $node->start;
 $node->safe_psql('postgres', <<'SQL');
 CREATE SCHEMA "the stash's"; CREATE EXTENSION pg_stash_advice SCHEMA "the stash's"; CREATE EXTENSION light_explain;
 CREATE ROLE other LOGIN;
-CREATE TABLE s AS SELECT g AS id, g % 1000 AS k, repeat('x', 100) AS v FROM generate_series(1, 20000) g;
+CREATE TABLE s AS SELECT g AS id, g % 1000 AS k, repeat('x', 100) AS v FROM generate_series(1, 100000) g;
 CREATE INDEX "an ""index""" ON s (id); CREATE TABLE b AS SELECT g AS id FROM generate_series(1, 3) g;
 VACUUM ANALYZE s, b;
 SELECT "the stash's".pg_create_advice_stash('pinned');
