@@ -29,6 +29,8 @@ seen=$(seen_work_of "$label")/core
 as_root rm -rf "$work"
 as_root mkdir -p "$work"
 as_root cp -r "$source/src/test/regress" "$work/regress"
+# A scan on 19 pins one buffer more than on 18, where the test leaves just enough for it.
+[ "$suite" = "$major" ] || as_root sed -i 's/^SELECT test_temp_pin(10, 94);/SELECT test_temp_pin(10, 93);/' "$work/regress/sql/temp.sql"
 if [ -n "${TESTS:-}${BUT:-}" ]; then
     awk -v only=" ${TESTS:-} " -v but=" ${BUT:-} " '$1 == "test:" { line = ""
         for (i = 2; i <= NF; i++) if ((only == "  " || index(only, " " $i " ")) && !index(but, " " $i " ")) line = line " " $i
