@@ -160,7 +160,7 @@ light_waits_close(TimestampTz now)
 	}
 }
 
-/* Samples are about to be added: end the open bucket if it is time. */
+/* Samples of a time are about to be added: end the open bucket if it is over.  A reset of the samples may have begun it after that time. */
 void
 light_waits_turn(TimestampTz now)
 {
@@ -170,7 +170,7 @@ light_waits_turn(TimestampTz now)
 		return;
 	start = bucket_of(light_waits->open)->start;
 	/* if the system's time was set back, at once */
-	if (now >= next_multiple(start) || now < start)
+	if (now >= next_multiple(start) || now < start - SET_BY)
 		light_waits_close(now);
 }
 
