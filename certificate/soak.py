@@ -419,8 +419,8 @@ def main() -> int:
 
     def save() -> dict:
         parts = [part for part in soak.parts if part["samples"]]
-        hours = round(hours_of(parts), 2)
-        result = {"seed": args.seed, "hours": hours, "unfinished": hours < args.hours,
+        hours = hours_of(parts)
+        result = {"seed": args.seed, "hours": round(hours, 2), "unfinished": hours < args.hours,
                   "judged": round(judged_hours(parts), 2), "counts": dict(sorted(soak.counts.items())), "grown": grown(parts),
                   "wrong": soak.wrong, "parts": parts}
         if args.json:
