@@ -7,7 +7,7 @@
 # TESTS="test_setup temp ..." runs only these, for settings with which all take too long; BUT="join_hash ..." leaves these out.
 # SUITE=18 takes the suite of that major version, for a server whose source is no longer offered (the archive
 # removes that of a release candidate): the two runs are compared with each other, not with expected output.
-# The extensions must be installed already (ci/check.sh does).
+# Installs the extensions (recycled_temp is none yet); BUILT=1 tests those that ci/check.sh installed before.
 . "$(dirname "$0")/lib.sh"
 
 [ $# -ge 1 ] || die "usage: ci/core.sh LABEL [SETTING...]"
@@ -56,6 +56,7 @@ done
 } | as_root tee "$work/loaded.conf" >/dev/null
 as_root chown -R "$owner" "$work"
 
+[ "${BUILT:-}" = 1 ] || "$TOP/ci/install.sh" "$label"
 # regress.so and the two contrib modules that the suite loads from its own folder.
 on "$label" server "cd $seen/regress
     gcc -shared -fPIC -O1 -w -I\$($pg_config --includedir-server) -o regress.so regress.c

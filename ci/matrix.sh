@@ -47,10 +47,10 @@ server() {
     local label=$1 ext fast=1 failed=0
     [ "${ALL:-}" != 1 ] || fast=
     FAST=$fast part "$TOP/ci/check.sh" "$label"
-    part "$TOP/ci/core.sh" "$label"
+    BUILT=1 part "$TOP/ci/core.sh" "$label"
     case $label in
         *-assert)
-            part "$TOP/ci/core.sh" "$label" "debug_parallel_query = regress"
+            BUILT=1 part "$TOP/ci/core.sh" "$label" "debug_parallel_query = regress"
             for ext in $EXTENSIONS; do
                 [ -e "$TOP/$ext/test/assert.conf" ] || continue
                 TEST_CONF=test/assert.conf SKIP_TAP=1 part "$TOP/ci/check.sh" "$label" "$ext"
