@@ -99,12 +99,14 @@ def profiling_cluster():
 def plans_kept_of(*statements):
     """A server that has run statements over table work.t (500 rows) and kept the plans of those that took 50 ms; role "other" sees none of them."""
     cluster = profiling_cluster()
-    cluster.settings["light_explain.plans_min_duration"] = "50ms"
+    # this session's plans alone are kept, not those of the tests' own statements on a busy machine
+    cluster.settings |= {"light_explain.plans_min_duration": "-1", "light_explain.sample_interval": "10"}
     with hostile(cluster):
         with cluster.connect() as conn:
             conn.execute("CREATE TABLE work.t AS SELECT g AS id FROM generate_series(1, 500) g")
             conn.execute("CREATE ROLE other LOGIN")
             conn.execute("SELECT light_explain_plans_reset(), light_explain_profile_reset()")
+            conn.execute("SET light_explain.plans_min_duration = '50ms'")
             for statement in statements:
                 conn.execute(statement)
         yield cluster
@@ -113,7 +115,7 @@ def plans_kept_of(*statements):
 @pytest.fixture
 def pg_lean(tmp_path):
     """Run pg-lean with its results below tmp_path; returns the finished process."""
-    def run(*args, timeout=300, **env):
+    def run(*args, timeout=1800, **env):
         return subprocess.run([sys.executable, "-m", "pg_lean", *args], capture_output=True, text=True, timeout=timeout,
                               env={**os.environ, "PG_LEAN_BUILD": str(tmp_path), "PG_LEAN_SERVER_DIR": str(SERVER_DIR),
                                    "COLUMNS": "200", **env})

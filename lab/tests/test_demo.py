@@ -239,7 +239,9 @@ def test_the_last_statement_of_a_run_has_names_of_nodes_too():
         conn.execute(slow)
         waits.settle(conn, schema)
         samples = conn.cursor(row_factory=dict_row).execute(waits.SAMPLES.replace("{s}", schema), ([conn.info.backend_pid], started)).fetchall()
-        assert {waits.node_of(row) for row in samples if row["query"] == slow} == {"Aggregate"}, samples
+        names = {waits.node_of(row) for row in samples if row["query"] == slow}
+        # a busy machine may stop it while it is planned
+        assert "Aggregate" in names and names <= {"Aggregate", "(planning)", "(sending rows)"}, samples
     idle = SimpleNamespace(cursor=lambda row_factory: SimpleNamespace(execute=lambda _statement: SimpleNamespace(fetchone=lambda: (7,))))
     with pytest.raises(Unavailable, match="sampler did nothing in 0.1 s"):
         waits.settle(idle, "public", seconds=0.1)

@@ -24,7 +24,7 @@ def need(*libraries: str) -> None:
 def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
     need(*instructions.OURS, "auto_explain")
     done = pg_lean("instructions", "--setup", f"CREATE TABLE t AS SELECT generate_series(1, {ROWS}) AS a; VACUUM ANALYZE t",
-                   "--statement", "SELECT count(*) FROM t", "--rows", str(ROWS), "--json", timeout=600)
+                   "--statement", "SELECT count(*) FROM t", "--rows", str(ROWS), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {row["way"]: row for row in json.loads(done.stdout)}
     assert [*found, instructions.LIBRARY] == list(instructions.WAYS)
@@ -42,7 +42,7 @@ def test_the_way_of_measuring_shows_in_the_counts(pg_lean):
 @pytest.mark.slow
 def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
     need(*instructions.OURS, "auto_explain")
-    done = pg_lean("instructions", "--ways", instructions.LIBRARY, "--case", "pgbench", "--json", timeout=600)
+    done = pg_lean("instructions", "--ways", instructions.LIBRARY, "--case", "pgbench", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert [row["case"] for row in found] == ["pgbench -S", "pgbench -S -M prepared"]
@@ -53,7 +53,7 @@ def test_a_library_that_a_statement_does_not_use_costs_it_little(pg_lean):
 def over_toast(pg_lean, sizes: str) -> dict[str, float]:
     """Instructions of an UPDATE that replaces a value of these lengths, over those in TOAST, by change."""
     need("appendable_bytea")
-    done = pg_lean("instructions", "--replaced", sizes, "--json", timeout=600)
+    done = pg_lean("instructions", "--replaced", sizes, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return {row["change"]: row["pg_lean / stock lz4"] for row in json.loads(done.stdout)}
 
@@ -77,7 +77,7 @@ def test_looking_for_what_moved_takes_bounded_time(pg_lean):
 @pytest.mark.slow
 def test_what_followers_need_costs_tables_that_have_it(pg_lean):
     need("appendable_bytea")
-    done = pg_lean("instructions", "--appended", "200", "--json", timeout=600)
+    done = pg_lean("instructions", "--appended", "200", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     (row,) = json.loads(done.stdout)
     assert row.pop("append") == "200 bytes"

@@ -90,7 +90,8 @@ def monitored(tmp_path_factory):
         conn.execute("ALTER SYSTEM SET light_explain.sample_interval = 0")
         conn.execute("SELECT pg_reload_conf()")
         ports = free_port(), free_port()
-        (folder / "prometheus.yml").write_text("global: {scrape_interval: 2s}\nscrape_configs:\n"
+        # a scrape that takes longer than the interval is none, and all series are stale until the next one
+        (folder / "prometheus.yml").write_text("global: {scrape_interval: 10s}\nscrape_configs:\n"
                                                f"  - {{job_name: postgresql, static_configs: [{{targets: ['127.0.0.1:{ports[0]}']}}]}}\n")
         with running([exporter, f"--web.listen-address=127.0.0.1:{ports[0]}", f"--extend.query-path={FOLDER / 'queries.yaml'}", "--disable-default-metrics",
                       "--disable-settings-metrics"], folder / "exporter.log", DATA_SOURCE_NAME=f"{cluster.conninfo} user=exporter sslmode=disable"), \

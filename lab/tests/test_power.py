@@ -190,7 +190,7 @@ def test_kills_go_on_while_a_disk_is_full(tmp_path, monkeypatch):
         seen.append((but, chaos.FAULTS.unpack(run.faults.read_bytes())[:2]))
         run.jump(1)
         run.count("killed: backend")
-    monkeypatch.setattr(chaos, "FULL", 0.3)
+    monkeypatch.setattr(chaos, "FULL", 2.0)
     monkeypatch.setattr(chaos.psycopg, "connect", lambda *args, **kwargs: contextlib.nullcontext(types.SimpleNamespace(execute=lambda query: None)))
     for name, value in (("kill", kill), ("panics", lambda: 0), ("processes", lambda server, kinds: [])):
         monkeypatch.setattr(run, name, value)

@@ -296,7 +296,9 @@ def test_durations_are_short():
 @pytest.fixture(scope="module")
 def server():
     """A server whose statements all run with instrumentation."""
-    with hostile(profiling_cluster()) as cluster:
+    cluster = profiling_cluster()
+    cluster.settings["light_explain.history_interval"] = "1d"  # it ends at no quarter of an hour
+    with hostile(cluster):
         with cluster.connect() as conn:
             conn.execute("CREATE TABLE work.big AS SELECT g AS id FROM generate_series(1, 1000000) g")
             conn.execute("ANALYZE big")
@@ -534,24 +536,26 @@ def test_keys_of_the_screen(server):
     async def script(app, pilot, wait):
         await wait(lambda: any(s.pid == pid and s.nodes for s in app.statements))
         await pilot.press("s")
-        assert app.order == "left"
+        await wait(lambda: app.order == "left")
         await pilot.press("p")
-        assert app.paused
+        await wait(lambda: app.paused)
         await pilot.press("p", "slash", *"nothing like it", "enter")
         await wait(lambda: not app.shown())
         await pilot.press("slash", *["backspace"] * 20, "enter")
         await wait(lambda: app.shown())
         await pilot.press("enter")
-        assert isinstance(app.screen, screen.Plan)
+        await wait(lambda: isinstance(app.screen, screen.Plan))
         await wait(lambda: "Seq Scan on big x" in str(app.screen.query_one("#plan").render()))
         await pilot.press("escape")
         await wait(lambda: not isinstance(app.screen, screen.Plan))
         await pilot.press("c")
-        assert isinstance(app.screen, screen.Question)
+        await wait(lambda: isinstance(app.screen, screen.Question))
         await pilot.press("n")
         await wait(lambda: not isinstance(app.screen, screen.Question))
         assert any(s.pid == pid for s in app.watch.look()), "no is no"
-        await pilot.press("c", "y")
+        await pilot.press("c")
+        await wait(lambda: isinstance(app.screen, screen.Question))
+        await pilot.press("y")
         await wait(lambda: not any(s.pid == pid for s in app.statements))
 
     with running(server, SLOW) as pid:
@@ -578,7 +582,7 @@ def test_a_server_that_does_not_answer_is_told(server):
             await wait(lambda: app.trouble.startswith("no answer for"))
             assert sum(not worker.is_finished for worker in app.workers) <= 1, "questions pile up"
             await pilot.press("s")
-            assert app.order == "left", "the keys work meanwhile"
+            await wait(lambda: app.order == "left")  # the keys work meanwhile
         finally:
             os.kill(backend, signal.SIGCONT)
         await wait(lambda: not app.trouble)
@@ -647,8 +651,7 @@ def test_waits_are_told_in_few_letters():
 
 def test_an_answer_while_the_screen_of_a_plan_is_closed(server):
     async def script(app, pilot, _wait):
-        app.push_screen(screen.Plan(1))
-        await pilot.pause()
+        await app.push_screen(screen.Plan(1))
         app.take([], "", "")
         assert "runs no statement" in str(app.screen.query_one("#head").render())
         await app.screen.query_one("#head").remove()

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterator
 
+import psutil
+
 from pg_lean.activity import Activity
 from pg_lean.bench import Bench, Estimate, LabError, Result, Table, Unavailable, not_slower
 from pg_lean.cluster import Cluster
@@ -126,6 +128,9 @@ def one_slice(activity: Activity, session: int, pids: list[int], way: str, block
         if way == "watched":
             activity.look()
         time.sleep(max(start + (number + 1) * SCREEN - time.monotonic(), 0.0))
+    # its last answer is here; the time until it waits again is of this slice too
+    while psutil.Process(session).status() == psutil.STATUS_RUNNING:
+        time.sleep(0.001)
     ended = time.time()
     after = [ran(pid) for pid in pids], ran(session), time.thread_time_ns()
     if None in before[0] or None in after[0]:

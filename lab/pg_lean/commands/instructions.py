@@ -38,6 +38,8 @@ COUNTED = 1000
 #: 50 times the default, because valgrind makes them slower by that.
 QUERIES = "22 analytic queries"
 QUERIES_THOUSANDTHS, QUERIES_KEPT = 3, 5000
+#: Seconds that a server below callgrind may take to start, and a session to write its counts.
+PATIENCE = 600.0
 #: UPDATEs that replace a value are counted so often.
 REPLACED = 50
 #: Appends of one kind are counted so often: some begin a page, a chunk or a page of an index.
@@ -315,6 +317,7 @@ def count_from_now(cluster: Cluster) -> None:
     cluster.below = ["env", f"GLIBC_TUNABLES={VECTORS}", "valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no",
                      *(f"--toggle-collect={name}" for name in UNCOUNTED), "--collect-atstart=yes",  # the former would begin without counting
                      f"--callgrind-out-file={cluster.data.parent}/callgrind.%p", f"--log-file={cluster.data.parent}/valgrind.%p"]
+    cluster.patience = PATIENCE
     cluster.restart()
 
 
@@ -367,7 +370,8 @@ def session(cluster: Cluster, options: str, case: Case, step: Step, times: int) 
 
 def total(file: Path) -> Counts:
     """What a process wrote when it ended, which it is waited for."""
-    for _ in range(300):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         # its last line
         if file.exists() and (found := re.search(r"^totals: (\d+)", text := file.read_text(), re.M)):
             return Counts(int(found[1]), locks(text))
