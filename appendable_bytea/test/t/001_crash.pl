@@ -100,7 +100,7 @@ for my $round (1 .. 4)
 	else
 	{
 		my $pid = $node->safe_psql('postgres',
-			"SELECT pid FROM pg_stat_activity WHERE datname = 'postgres' AND backend_type = 'client backend' AND pid <> pg_backend_pid() LIMIT 1");
+			"SELECT pid FROM pg_stat_activity WHERE datname = 'postgres' AND backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY backend_start LIMIT 1");
 		my $before = -s $node->logfile;
 		kill 'KILL', $pid;
 		$bench->finish;

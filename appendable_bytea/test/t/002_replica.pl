@@ -116,7 +116,7 @@ INSERT INTO t VALUES (7, convert_to(repeat('7', 50000), 'UTF8'));
 $primary->wait_for_catchup($standby);
 my $reader = IPC::Run::start([ 'psql', '-X', '-At', '-d', $standby->connstr('postgres'), '-c', 'SELECT after_the_mark(data) FROM t WHERE id = 7' ],
 	'>', \my $late, '2>', \my $errors);
-$standby->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT after_the_mark%' AND state = 'active')})
+$standby->poll_query_until('postgres', q{SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT after_the_mark%' AND wait_event = 'PgSleep')})
 	or die 'the reader does not start';
 $primary->safe_psql('postgres', q{
 UPDATE t SET data = 'replaced' WHERE id = 7;

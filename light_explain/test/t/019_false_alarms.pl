@@ -15,6 +15,7 @@ $node->append_conf('postgresql.conf', <<'CONF');
 shared_preload_libraries = 'light_explain'
 compute_query_id = on
 max_parallel_workers_per_gather = 0
+autovacuum = off
 light_explain.history_interval = 1
 light_explain.history_buckets = 96
 light_explain.plans_size = 0

@@ -91,7 +91,7 @@ END\$\$;
 CREATE FUNCTION nap(int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE COST 1 AS \$\$
 BEGIN
 	WHILE (pg_stat_file('stop', true)).size IS NULL AND clock_timestamp() < now() + '5min' LOOP
-		IF pg_sleep(0.1) IS NULL THEN END IF;
+		IF pg_sleep(0.3) IS NULL THEN END IF;
 	END LOOP;
 	RETURN \$1;
 END\$\$;

@@ -128,21 +128,30 @@ cmp_ok(query('SELECT light_explain_waits_history_reset()'), '>=', 4, 'the histor
 is(query('SELECT count(*) FROM light_explain_waits_history()'), '0', '... and empty');
 # a statement that runs then has no samples of before in its plan
 reload('sample_interval', 10);
-my $long = background('SELECT pg_sleep(3)');
-$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_waits_history() WHERE wait_event = 'PgSleep'}) or die 'is not seen';
-query('SELECT light_explain_waits_history_reset()');
+query(q{CREATE FUNCTION sleeps_until_go() RETURNS int LANGUAGE plpgsql AS $$BEGIN WHILE (pg_stat_file('go', true)).size IS NULL LOOP IF pg_sleep(0.1) IS NULL THEN END IF; END LOOP; RETURN 1; END$$});
+my $go = $node->data_dir . '/go';
+my $long = background('SELECT sleeps_until_go()');
+for (1 .. 2)
+{
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_waits_history() WHERE wait_event = 'PgSleep'}) or die 'is not seen';
+	query('SELECT light_explain_waits_history_reset()') if $_ == 1;
+}
+append_to_file($go, '');
 $long->finish;
+unlink $go;
 settle();
 is(query(q{SELECT count(*) FILTER (WHERE planid IS NULL), count(*) FILTER (WHERE planid IS NOT NULL) > 0 FROM light_explain_waits_history() WHERE wait_event = 'PgSleep'}), '0|t', 'a statement that runs then begins again');
 
 # an entry of the history has one row, also if its samples are forgotten in between
-$long = background('SELECT pg_sleep(3)');
+$long = background('SELECT sleeps_until_go()');
 for (1 .. 5)
 {
 	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM light_explain_samples() WHERE wait_event = 'PgSleep'}) or die 'is not seen';
 	query('SELECT light_explain_samples_reset()');
 }
+append_to_file($go, '');
 $long->finish;
+unlink $go;
 settle();
 is(query(qq{SELECT max(n) FROM (SELECT count(*) AS n FROM light_explain_waits_history() GROUP BY bucket, $key) h}), '1', 'one row for each, also after a reset of the samples');
 is(query('SELECT count(*) FROM (SELECT bucket_end, lead(bucket_start) OVER (ORDER BY bucket) AS next FROM (SELECT DISTINCT bucket, bucket_start, bucket_end FROM light_explain_waits_history()) b) b WHERE next < bucket_end'),
@@ -239,8 +248,8 @@ $node->restart;
 freeze();
 query('SELECT light_explain_samples_reset(), light_explain_waits_history_reset()');
 reload('sample_interval', 10);
-$long = background('SELECT pg_sleep(2)');
-query(join ';', map { 'SELECT pg_sleep(0.04)' . ', 1' x $_ } 1 .. 30);
+$long = background('SELECT pg_sleep(10)');
+query(join ';', map { 'SELECT pg_sleep(0.2)' . ', 1' x $_ } 1 .. 30);
 $long->finish;
 freeze();
 is(query('SELECT sum(samples) - (SELECT samples_taken FROM light_explain_status()) FROM light_explain_waits_history()'), '0', 'without space all samples are counted');

@@ -26,6 +26,18 @@ sub pid { return $_[0]{pid}; }
 # The output of the last query on stderr.
 sub error { return $_[0]{last_error}; }
 
+# On a busy machine the timeout may end the very statement that takes it back.
+sub reset_timeout
+{
+	my $self = shift;
+	for (1 .. 1000)
+	{
+		$self->query('RESET statement_timeout;');
+		last if $self->query('SHOW statement_timeout;') eq '0';
+	}
+	return;
+}
+
 sub send
 {
 	my ($self, $sql) = @_;

@@ -72,18 +72,6 @@ sub wait_for_workers
 	return workers_of($pid);
 }
 
-# On a busy machine the timeout may end the very statement that takes it back.
-sub reset_timeout
-{
-	my $s = shift;
-	for (1 .. 1000)
-	{
-		$s->query('RESET statement_timeout;');
-		last if $s->query('SHOW statement_timeout;') eq '0';
-	}
-	return;
-}
-
 # After a failure: nothing is pinned, nothing more is open, the answer is right.
 sub check
 {
@@ -117,7 +105,7 @@ for my $method ('flush', 'share')
 		$s->query("SET statement_timeout = '300ms';");
 		$s->query($slow);
 		like($s->error, qr/57014/, "$what: timed out");
-		reset_timeout($s);
+		$s->reset_timeout;
 		check($s, "$what, timeout", $before);
 
 		# A worker that is told to end.
@@ -172,7 +160,7 @@ END
 		$storm .= "SET statement_timeout = " . (1 + $_ * 2) . ";\nUPDATE t SET v = v WHERE id % 50 = $_;\nSELECT sum(length(md5(pad || id))) FROM t;\nSELECT count(*) FROM t a JOIN t b USING (id);\n" for 1 .. 20;
 		$s->query($storm);
 		unlike($s->error, qr/(?:PANIC|FATAL|ERROR:  (?!57014))/, "$what: a storm of timeouts");
-		reset_timeout($s);
+		$s->reset_timeout;
 		check($s, "$what, storm of timeouts", $before);
 
 		# Early ends.

@@ -56,7 +56,7 @@ for my $method ('share', 'flush')
 
 	# at any moment, the time after the last worker included
 	$s->query("SET statement_timeout = $_; $answer DELETE FROM t WHERE id = $_ * 20;") for 1 .. 15;
-	$s->query('RESET statement_timeout;') for 1 .. 20;
+	$s->reset_timeout;
 	is($s->query('SELECT count(*) FROM pg_local_buffers WHERE pins <> 0;'), '0', "$method: no buffer is pinned after a storm of timeouts");
 	my $first = $s->query($answer);
 	is($s->error, '', "$method: the next scan ends");

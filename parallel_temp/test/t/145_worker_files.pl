@@ -64,7 +64,7 @@ my %before = taken();
 $s->send('SELECT count(filler) FROM t WHERE id < 50 AND waits(id);');
 $node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'PgSleep'")
   or die 'no worker waits';
-my $worker = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker'");
+my $worker = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'PgSleep'");
 kill 'KILL', $worker;
 $s->wait;
 ok(wait_until_back($node), 'the server is back after a worker was killed');

@@ -172,8 +172,8 @@ END
 			$nothing_left->("$name, $source, error in the query");
 
 			$s->query(join '', map { "SET statement_timeout = " . (20 + 2 * $_) . "; " . sprintf($insert{$source}, "meanwhile(id, 1000000, '')") . "\n" } 1 .. 15);
-			$s->query('RESET statement_timeout;');
 			unlike($s->error, qr/(?:PANIC|FATAL|ERROR:  (?!57014))/, "$name, $source: a storm of timeouts");
+			$s->reset_timeout;
 			$s->query("TRUNCATE t; INSERT INTO t VALUES (0, 'first');");
 
 			is($s->query('BEGIN; SAVEPOINT a; ' . sprintf($insert{$source}, 'id') . ' ROLLBACK TO a; ' . sprintf($insert{$source}, 'id + 1') . 'SELECT count(*), sum(id) FROM t; SAVEPOINT b; ' . sprintf($insert{$source}, 'fails_at(id, 39000)') . ' ROLLBACK TO b; SELECT count(*), sum(id) FROM t; ROLLBACK;'),
