@@ -30,6 +30,10 @@ from pg_lean.paths import TOP
 
 #: Samples in which no node may be seen waiting that does not.
 LOOKS = 1_000_000
+#: Tests of core's suite that run with caches that are discarded whenever they could be, which makes them a hundred times
+#: slower: temporary and toasted values, plans, cursors, subtransactions, EXPLAIN.
+DISCARDING = ("test_setup temp copydml insert insert_conflict update truncate select_into transactions portals plancache prepare explain compression"
+              " indirect_toast drop_if_exists")
 KEEP = str(TOP / "certificate" / "run")
 
 
@@ -55,6 +59,8 @@ def parts() -> dict[str, list[str]]:
         # sequence and stats_import show there an LSN and an OID, which differ in any two runs.
         suite = ("env", "SUITE=18", "BUT=join_hash sequence stats_import") if label == "19" else ()
         found[f"versions-core-{version}"] = kept(f"versions-core-{version}", label, *suite, "ci/core.sh", label)
+    found["versions-discard-18-assert"] = kept("versions-discard-18-assert", "18-assert", "env", f"TESTS={DISCARDING}", "ci/core.sh", "18-assert",
+                                               "+debug_discard_caches = 1")
     for label in ("17", "18"):
         found[f"versions-upgrade-{label}"] = kept(f"versions-upgrade-{label}", label, "ci/upgrade.sh", label, "host")
     found["versions-upgrade-17-18"] = kept("versions-upgrade-17-18", "18", "ci/upgrade.sh", "18", "17")
