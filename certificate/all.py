@@ -30,7 +30,7 @@ from pg_lean.paths import TOP
 
 #: Samples in which no node may be seen waiting that does not.
 LOOKS = 1_000_000
-#: Tests of core's suite that run with caches that are discarded whenever they could be, which makes them a hundred times
+#: Tests of core's suite that run with caches that are discarded whenever they could be, which makes them tens of times
 #: slower: temporary and toasted values, plans, cursors, subtransactions, EXPLAIN.
 DISCARDING = ("test_setup temp copydml insert insert_conflict update truncate select_into transactions portals plancache prepare explain compression"
               " indirect_toast drop_if_exists")
