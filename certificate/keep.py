@@ -39,13 +39,15 @@ def main() -> int:
     exit_on_signals()
     # the folder of a source is not shown
     shown = [re.sub(r"=/\S*/", "=", word) for word in args.command]
-    run = record.about(" ".join(shown), args.server or (record.version_of(args.label) if args.label else None) or os.environ.get("PG_CONFIG") or "pg_config")
+    run = record.about(" ".join(shown), args.server or args.label or os.environ.get("PG_CONFIG") or "pg_config")
     lines = []
     with subprocess.Popen(args.command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
         for line in process.stdout:
             print(line, end="", flush=True)
             if COUNTS.match(line.rstrip()):
                 lines.append(line.rstrip())
+    if args.label:
+        run["server"] = record.version_of(args.label)  # the command may have made that server
     record.write(RUNS / f"{args.name}.json", run, {"status": process.returncode, "lines": lines})
     return process.returncode
 
