@@ -252,12 +252,13 @@ def chaos(run: dict) -> str:
 
 
 def soak(run: dict) -> str:
-    rows = [(name, f"{level:,.1f}", f"{gained:+.1f}") for name in soak_run.ENOUGH for level, gained in [soak_run.growth(run["parts"], name)]]
-    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in [*run["grown"], *run["wrong"][:20]])
+    grown = {name: soak_run.growth(run["parts"], name) for name in soak_run.ENOUGH}
+    rows = [(name, f"{one.level:,.1f}", f"{one.gained:+.1f}", f"{one.least:+.1f} to {one.most:+.1f}") for name, one in grown.items()]
+    wrong = "".join(f"\n* {text.splitlines()[0]}" for text in [*soak_run.grown(run["parts"]), *run["wrong"][:20]])
     counts = ", ".join(f"{number(n)} {name}" for name, n in run["counts"].items())
     return (
         f"{run['hours']} hours, {len(run['parts'])} starts of the server: {counts}.\n\n"
-        + table((f"seed {run['seed']}", "about", "gained in the run"), rows)
+        + table((f"seed {run['seed']}", "about", "gained in the run", "interval of 99 %"), rows)
         + (f"\n\nWrong were:\n{wrong}" if wrong else "")
         + f"\n\n![Each resource and the latencies over the hours]({soak_file(run)})"
     )
@@ -388,7 +389,7 @@ def sum_chaos(run: dict) -> tuple[str, int]:
 
 def sum_soak(run: dict) -> tuple[str, int]:
     return (f"{run['hours']:.1f} hours, of which growth was judged in {run['judged']:.1f}, "
-            f"{number(run['counts'].get('values compared', 0))} values compared", len(run["wrong"]) + len(run["grown"]))
+            f"{number(run['counts'].get('values compared', 0))} values compared", len(run["wrong"]) + len(soak_run.grown(run["parts"])))
 
 
 def sum_power(run: dict) -> tuple[str, int]:

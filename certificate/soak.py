@@ -17,8 +17,10 @@ process, more or less of it by chance: a session whose memory contexts had 1.3 M
 The writers compare their values with the model and with the checksums in the rows. At the end a line
 is fitted to the samples of each resource (Theil-Sen: the median of the slopes between samples of one start
 of the server, which single peaks do not move), without the first WARM minutes after each start. A resource grows if the line gains
-more than a tenth of the level in the run, and more than ENOUGH. Latencies are shown, but not judged:
-they depend on the other work of the machine.
+more than a tenth of the level in the run, more than ENOUGH, and more than chance: the lower end of the gain's interval is above 0.
+Its upper end is what the run cannot exclude. Tables vary by half of their level from minute to minute, so that without the last
+condition many runs without growth would have some (test_noise_is_no_growth).
+Latencies are shown, but not judged: they depend on the other work of the machine.
 
     soak.py [--hours N] [--pg-config LABEL] [--seed N] [--json FILE]
 
@@ -35,6 +37,7 @@ import collections
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import shutil
@@ -43,6 +46,7 @@ import sys
 import threading
 import time
 import traceback
+from typing import NamedTuple
 
 import psutil
 import psycopg
@@ -72,6 +76,8 @@ ENOUGH = {"memory of sessions, MB": 4.0, "memory of the server, MB": 4.0, "descr
 #: dropped table's statistics until the session's end: on 15, 1.2 kB for a table of text, and 4.7 kB if its column is changed to
 #: the type, which makes a chunk store and a TOAST table more.
 LEAVES = 300
+#: Half the width of an interval, in standard deviations: 99 %.
+WIDE = 2.576
 #: Of one run no more samples are drawn than this.
 DRAWN = 240
 
@@ -377,28 +383,45 @@ def judged_hours(parts: list[dict]) -> float:
     return sum(found[-1]["hours"] - found[0]["hours"] for found in map(judged, parts) if found)
 
 
-def growth(parts: list[dict], name: str) -> tuple[float, float]:
-    """Of a resource: its level (the median) and what it gained in all judged hours together, both in its unit.
+class Growth(NamedTuple):
+    """Of a resource, in its unit: its level (the median), what it gained in all judged hours together, and the interval of that."""
 
-    The line's slope is the median of the slopes between samples of the same start (Theil 1950, Sen 1968), of all starts
-    together. A start has as much weight as it has pairs: with a line for each, the noise of a short one would be added to the sum.
+    level: float
+    gained: float
+    least: float
+    most: float
+
+
+def growth(parts: list[dict], name: str) -> Growth:
+    """How much a resource grew.
+
+    The line's slope is the median of the slopes between samples of the same start (Theil 1950), of all starts
+    together, and its interval is between two of these slopes, by the variance of Kendall's S (Sen 1968). A start
+    has as much weight as it has pairs: with a line for each, the noise of a short one would be added to the sum.
     """
-    levels, found = [], []
+    levels, found, variance = [], [], 0.0
     for part in parts:
         points = [(one["hours"], float(one[name])) for one in judged(part)]
         points = points[::-(-len(points) // DRAWN) or 1]
         levels += [value for _, value in points]
         found += slopes(points)
-    return (statistics.median(levels), statistics.median(found) * judged_hours(parts)) if found else (0.0, 0.0)
+        variance += len(points) * (len(points) - 1) * (2 * len(points) + 5) / 18
+    if not found:
+        return Growth(0.0, 0.0, 0.0, 0.0)
+    found.sort()
+    half = min(WIDE * math.sqrt(variance), len(found) - 1) / 2
+    middle, hours = (len(found) - 1) / 2, judged_hours(parts)
+    least, most = found[math.floor(middle - half)], found[math.ceil(middle + half)]
+    return Growth(statistics.median(levels), statistics.median(found) * hours, least * hours, most * hours)
 
 
 def grown(parts: list[dict]) -> list[str]:
     """Which resources grew."""
     found = []
     for name, enough in ENOUGH.items():
-        level, gained = growth(parts, name)
-        if gained > max(enough, level / 10):
-            found.append(f"{name} grew by {gained:.1f} from about {level:.1f}")
+        one = growth(parts, name)
+        if one.gained > max(enough, one.level / 10) and one.least > 0:
+            found.append(f"{name} grew by {one.gained:.1f} ({one.least:.1f} to {one.most:.1f}) from about {one.level:.1f}")
     return found
 
 
@@ -421,8 +444,7 @@ def main() -> int:
         parts = [part for part in soak.parts if part["samples"]]
         hours = hours_of(parts)
         result = {"seed": args.seed, "hours": round(hours, 2), "unfinished": hours < args.hours,
-                  "judged": round(judged_hours(parts), 2), "counts": dict(sorted(soak.counts.items())), "grown": grown(parts),
-                  "wrong": soak.wrong, "parts": parts}
+                  "judged": round(judged_hours(parts), 2), "counts": dict(sorted(soak.counts.items())), "wrong": soak.wrong, "parts": parts}
         if args.json:
             record.write(args.json, {**run, "commit": soak.parts[0]["commit"], "server": soak.server_version}, result)
         return result
@@ -437,13 +459,14 @@ def main() -> int:
         raise
     result = save()
     for name in ENOUGH:
-        level, gained = growth(result["parts"], name)
-        print(f"{name:28} about {level:9.1f}, gained {gained:+.1f}")
+        one = growth(result["parts"], name)
+        print(f"{name:28} about {one.level:9.1f}, gained {one.gained:+.1f} ({one.least:+.1f} to {one.most:+.1f})")
+    found = grown(result["parts"])
     for name, n in result["counts"].items():
         print(f"{n:9} {name}")
     print(f"{result['hours']} hours, {soak.counts['values compared']} values compared, {len(soak.wrong)} wrong, "
-          f"{'grown: ' + '; '.join(result['grown']) if result['grown'] else 'nothing grew'}")
-    return 1 if soak.wrong or result["grown"] else 0
+          f"{'grown: ' + '; '.join(found) if found else 'nothing grew'}")
+    return 1 if soak.wrong or found else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -422,15 +423,28 @@ def test_what_grows_for_hours_is_found():
     first, second = soaked(0, 2)
     drifts = [{**one, "memory of sessions, MB": 100 + 20 * one["hours"]} for one in first["samples"][:60]]
     assert soak.grown([{**first, "samples": drifts}, second]) == [], "the noise of a short start is not added to hours without growth"
-    level, gained = soak.growth(soaked(10, 2), "memory of sessions, MB")
-    assert gained == pytest.approx(10 * 2 * 100 / 60, rel=0.05) and 100 < level < 140
+    one = soak.growth(soaked(10, 2), "memory of sessions, MB")
+    assert one.gained == pytest.approx(10 * 2 * 100 / 60, rel=0.05) and 100 < one.level < 140 and one.least <= one.gained <= one.most
+
+
+def test_noise_is_no_growth():
+    """A resource that varies by half of its level: its line gains more than a tenth in many runs of two hours, which is chance."""
+    name, chance = "memory of sessions, MB", random.Random(1)
+
+    def varied(gain):
+        return [{**part, "samples": [{**one, name: one[name] * (1 + chance.uniform(-0.9, 0.9))} for one in part["samples"]]} for part in soaked(gain)]
+    flat = [varied(0) for _ in range(60)]
+    found = [soak.growth(parts, name) for parts in flat]
+    assert sum(one.gained > one.level / 10 for one in found) > 5 and sum(map(bool, map(soak.grown, flat))) <= 1
+    assert sum(one.least <= 0 <= one.most for one in found) >= 57, "nearly all intervals have the true gain"
+    assert sum(map(bool, map(soak.grown, (varied(120) for _ in range(10))))) == 10, "what grows by more than its level is found in spite of it"
 
 
 def test_a_soak_run_is_on_the_page_and_drawn(page):
-    run = {"seed": 6, "hours": 7.5, "judged": 6.2, "counts": {"values compared": 1234, "explain": 9}, "grown": ["files grew by 90.0 from about 50.0"],
-           "wrong": ["x\ny"], "parts": soaked(1)}
+    run = {"seed": 6, "hours": 7.5, "judged": 6.2, "counts": {"values compared": 1234, "explain": 9}, "wrong": ["x\ny"], "parts": soaked(60)}
     text = page(soak=run)
-    assert "7.5 hours, of which growth was judged in 6.2, 1,234 values compared" in text and "**2**" in text and "* files grew" in text and "* x\n" in text
+    assert "7.5 hours, of which growth was judged in 6.2, 1,234 values compared" in text and "**2**" in text
+    assert "* memory of sessions, MB grew by" in text and "* x\n" in text
     picture = certificate.soak_picture(run)
     assert picture.count("explain: median and 99 %") == 1 and all(name in picture for name in soak.ENOUGH)
 
