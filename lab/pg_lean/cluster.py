@@ -437,7 +437,7 @@ class Cluster(Server):
         while True:
             try:
                 with without_pg_variables():
-                    # below valgrind a session takes a second to begin, on a busy machine many
+                    # below valgrind a session begins many times more slowly
                     psycopg.connect(self.conninfo, connect_timeout=60 if self.below else 5).close()
                 return
             except psycopg.OperationalError as error:

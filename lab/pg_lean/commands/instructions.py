@@ -315,7 +315,7 @@ def count_replaced(cluster: Cluster, sizes: list[int], console: Console) -> list
 def count_from_now(cluster: Cluster) -> None:
     """Restart below callgrind, which counts except in UNCOUNTED; the C library does not copy by "rep movsb", of which each byte would count."""
     cluster.below = ["env", f"GLIBC_TUNABLES={VECTORS}", "valgrind", "--tool=callgrind", "--trace-children=yes", "--vgdb=no",
-                     *(f"--toggle-collect={name}" for name in UNCOUNTED), "--collect-atstart=yes",  # the former would begin without counting
+                     *(f"--toggle-collect={name}" for name in UNCOUNTED), "--collect-atstart=yes",  # without this, it begins with the first of these
                      f"--callgrind-out-file={cluster.data.parent}/callgrind.%p", f"--log-file={cluster.data.parent}/valgrind.%p"]
     cluster.patience = PATIENCE
     cluster.restart()
