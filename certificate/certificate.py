@@ -258,7 +258,7 @@ def soak(run: dict) -> str:
     counts = ", ".join(f"{number(n)} {name}" for name, n in run["counts"].items())
     return (
         f"{run['hours']} hours, {len(run['parts'])} starts of the server: {counts}.\n\n"
-        + table((f"seed {run['seed']}", "about", "gained in the run", "interval of 99 %"), rows)
+        + table((f"seed {run['seed']}", "about", "gained in the run", "interval, 99 % if samples were independent"), rows)
         + (f"\n\nWrong were:\n{wrong}" if wrong else "")
         + f"\n\n![Each resource and the latencies over the hours]({soak_file(run)})"
     )

@@ -76,7 +76,7 @@ ENOUGH = {"memory of sessions, MB": 4.0, "memory of the server, MB": 4.0, "descr
 #: dropped table's statistics until the session's end: on 15, 1.2 kB for a table of text, and 4.7 kB if its column is changed to
 #: the type, which makes a chunk store and a TOAST table more.
 LEAVES = 300
-#: Half the width of an interval, in standard deviations: 99 %.
+#: Half the width of an interval, in standard deviations: 99 % for independent samples.
 WIDE = 2.576
 #: Of one run no more samples are drawn than this.
 DRAWN = 240
@@ -396,7 +396,8 @@ def growth(parts: list[dict], name: str) -> Growth:
     """How much a resource grew.
 
     The line's slope is the median of the slopes between samples of the same start (Theil 1950), of all starts
-    together, and its interval is between two of these slopes, by the variance of Kendall's S (Sen 1968). A start
+    together, and its interval is between two of these slopes, by the variance of Kendall's S (Sen 1968). That
+    takes samples for independent: those that follow each other are alike, so the interval is too narrow. A start
     has as much weight as it has pairs: with a line for each, the noise of a short one would be added to the sum.
     """
     levels, found, variance = [], [], 0.0

@@ -17,7 +17,7 @@ def test_slices_are_counted_and_compared(monkeypatch):
         result = watched.run(bench)
         left = list(Path(server.sockets).glob("watched*"))
         with server.connect() as conn:
-            sessions = until(lambda: conn.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").fetchone()[0] == 1)
+            until(lambda: conn.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").fetchone()[0] == 1)
     rows = {way: bench.raw.select(way) for way in (*watched.WAYS, "unwatched")}
     assert [len(found) for found in rows.values()] == [2, 2, 2, 2]
     for way in watched.WAYS:
@@ -26,7 +26,7 @@ def test_slices_are_counted_and_compared(monkeypatch):
     for block, row in enumerate(rows["unwatched"]):
         pair = [rows[way][block]["us"] for way in ("alone", "alone again")]
         assert rows["alone"][block]["repetition"] == rows["alone again"][block]["repetition"] == block and row["us"] == pytest.approx(sum(pair) / 2)
-    assert left == [] and sessions and "pgbench -S: " in result.summary and not result.checks
+    assert left == [] and "pgbench -S: " in result.summary and not result.checks
 
 
 def test_a_process_that_is_gone_has_no_time():
