@@ -244,6 +244,8 @@ class Top(App[None]):
 
     def look(self) -> None:
         """Ask again, unless the last question is still without an answer: then say so."""
+        if not self.is_running:  # as in take()
+            return
         if self.asked_at is not None:
             waited = time.monotonic() - self.asked_at
             if waited > max(SILENCE_SECONDS, 2 * self.every):
@@ -270,7 +272,7 @@ class Top(App[None]):
 
     def take(self, found: list[Statement], trouble: str, unseen: str) -> None:
         self.asked_at = None
-        if not self.screen_stack:  # the answer comes while the application ends
+        if not self.is_running:  # it ends: parts of its screens may be gone
             return
         self.statements, self.trouble, self.unseen = found, trouble, unseen
         self.refill()

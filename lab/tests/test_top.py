@@ -659,6 +659,28 @@ def test_an_answer_while_the_screen_of_a_plan_is_closed(server):
     drive(server, script)
 
 
+def test_answers_while_the_application_ends(server):
+    """In each turn of the event loop, from the last in which it runs to the one in which no screen is left."""
+    turns = []
+
+    async def answers(app):
+        while app.is_running:
+            await asyncio.sleep(0)
+        while app.screen_stack:
+            turns.append(len(app.screen_stack[0].query("DataTable, #status")))
+            app.take([], "", "")
+            app.look()
+            await asyncio.sleep(0)
+
+    async def script(app, pilot, _wait):
+        ended.append(asyncio.create_task(answers(app)))
+
+    ended = []
+    drive(server, script)
+    assert ended[0].done() and ended[0].exception() is None
+    assert turns[0] == 2 and 0 in turns
+
+
 @pytest.mark.slow
 def test_pictures_show_what_runs_and_fetch_nothing(tmp_path):
     if not Cluster(name="test").has_library("light_explain"):
