@@ -125,7 +125,7 @@ add_nodes(PlanState *node, void *arg)
 		context->parent = nodes->n;
 		nodes->node[nodes->n++] = (LightNode)
 		{
-			.planstate = node,.parent = parent,.depth = context->depth,
+			.planstate = node,.parent = parent,.depth = context->depth,.subplan = subplan > 0,
 				.init_plan = subplan > 0 && is_init_plan(nodes, parent, node)
 		};
 	}

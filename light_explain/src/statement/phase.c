@@ -432,6 +432,8 @@ light_record(LightQuery *query)
 {
 	LightBooks *books = &query->books;
 	LightNodes *nodes = light_nodes(query);
+	const BufferUsage buffers = pgBufferUsage;
+	const WalUsage wal = pgWalUsage;
 
 	Assert(light_chain.current == query && (query->phase == LIGHT_CORE_FAST || query->phase == LIGHT_CORE));
 	books->records = nodes != NULL ? allocate_records(query, nodes->n) : NULL;
@@ -452,6 +454,14 @@ light_record(LightQuery *query)
 	books->records[0].node_id = -1;
 	for (int i = 1; i < nodes->n; i++)
 		move_to_record(query, &nodes->node[i], &books->records[i]);
+
+	/*
+	 * Choosing a wrapper may read catalogs (light_scans_pages()).  A node
+	 * that is being executed, the Gather of this worker or a statement
+	 * outside would count that as theirs.
+	 */
+	pgBufferUsage = buffers;
+	pgWalUsage = wal;
 	light_progress_publish(query);
 	if (light_sampled && query->slot < 0)
 		light_activity_private(books);

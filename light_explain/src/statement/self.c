@@ -146,9 +146,32 @@ own_part(const LightNodes *nodes, LightQuery *query, int i, bool workers)
 }
 
 /*
+ * The node that begins a Gather again: the join whose inner side it is in, the node whose
+ * expression has the subplan, or the one that calls a node that depends on parameters,
+ * because ExecProcNode() begins such a node when it is called next.  0 if it is none of the
+ * plan's, such as for a cursor that is moved back.
+ */
+static int
+begins_again(const LightNodes *nodes, int gather)
+{
+	const LightNode *node = nodes->node;
+
+	for (int k = gather; node[k].parent > 0; k = node[k].parent)
+	{
+		PlanState  *above = node[node[k].parent].planstate;
+
+		if (node[k].subplan || !bms_is_empty(node[k].planstate->plan->extParam) ||
+			(IsA(above, NestLoopState) && innerPlanState(above) == node[k].planstate))
+			return node[k].parent;
+	}
+	return 0;
+}
+
+/*
  * A Gather that begins again while its workers have rows ends them, and core books what they
- * used to the node that begins the cycle, outside Gather.  So Gather has less than its workers.
- * The rest is subtracted from Gather and the nodes above it, of each as much as it has.
+ * used to the node that begins it, outside Gather.  So Gather has less than its workers.
+ * The rest is subtracted from that node.  If it has less, because the parameter on which Gather
+ * depends is an InitPlan's and did not change, a node above began it and has the rest.
  */
 static void
 subtract_abandoned(const LightNodes *nodes, LightQuery *query, int i, LightSelf *self)
@@ -158,15 +181,22 @@ subtract_abandoned(const LightNodes *nodes, LightQuery *query, int i, LightSelf 
 	for (int k = i + 1; k < nodes->n && node[k].depth > node[i].depth; k++)
 	{
 		PlanState  *gather = node[k].planstate;
+		int			above;
 		LightSelf	rest = {0};
+		LightSelf	has;
 
 		if (!(IsA(gather, GatherState) || IsA(gather, GatherMergeState)) || gather->worker_instrument != NULL || !light_was_called(gather))
 			continue;
+		above = begins_again(nodes, k);
+		if (above < i)
+			continue;
 		add_inclusive(&rest, outerPlanState(gather), true, 1);
-		for (int above = k; above != i; above = node[above].parent)
+		has = own_part(nodes, query, k, false);
+		light_usage_subtract(&rest.usage, &has.usage);
+		light_usage_clamp(&rest.usage);
+		for (; above != i; above = node[above].parent)
 		{
-			LightSelf	has = own_part(nodes, query, above, false);
-
+			has = own_part(nodes, query, above, false);
 			light_usage_subtract(&rest.usage, &has.usage);
 			light_usage_clamp(&rest.usage);
 		}

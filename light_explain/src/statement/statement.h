@@ -81,7 +81,9 @@ typedef struct LightNode
 	int			parent;			/* index */
 	int16		depth;			/* 0 at the top */
 	uint8		treatment;		/* LightTreatment, once there are records */
-	bool		init_plan;		/* evaluated when its value is first needed */
+	bool		subplan;		/* top of one */
+	bool		init_plan;		/* and evaluated when its value is first
+								 * needed */
 } LightNode;
 
 typedef struct LightNodes

@@ -73,7 +73,7 @@ if ($node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions 
 {
 	$setup = "LOAD 'parallel_temp';\n$setup";
 	push @statements, map { [ 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET cpu_tuple_cost = 1; '
-		. 'SET max_parallel_workers_per_gather = 1; SET parallel_leader_participation = off', '', $_ ] } (
+		. 'SET max_parallel_workers_per_gather = 2; SET max_parallel_workers = 1; SET parallel_leader_participation = off', '', $_ ] } (
 		'SELECT v, count(*) FROM tmp JOIN u USING (id) GROUP BY v',
 		'SELECT count(*), max(w) FROM tmp a JOIN u USING (id) WHERE u.id > 5');
 }

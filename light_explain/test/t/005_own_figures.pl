@@ -141,20 +141,33 @@ for my $switch (-1, 3, 1000000000)
 	is($same, scalar(@statements), "switch after $switch: own figures of all nodes");
 }
 
-# Blocks of workers whose rows a LIMIT did not need are in one node only, when Gather begins again.
-is($node->safe_psql('own', <<"SQL"), 't|t', 'blocks of abandoned workers are counted once');
-$parallel;
-SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-CREATE FUNCTION own_blocks(statement text, OUT in_workers bool, OUT all_once bool) LANGUAGE plpgsql AS \$\$
+# Blocks of workers whose rows a LIMIT did not need are in one node only, when Gather begins again: not in the node that began it.
+$node->safe_psql('own', <<'SQL');
+CREATE FUNCTION own_blocks(statement text, OUT in_workers bool, OUT all_once bool, OUT none_at_top bool) LANGUAGE plpgsql AS $$
 DECLARE plan jsonb;
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || statement INTO plan;
 	in_workers := plan::text ~ '"Gather"' AND plan::text ~ '"Actual Loops": 4';
 	all_once := (SELECT sum(shared_hit + shared_read) FROM light_explain_last())
-		= (SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^Shared (Hit|Read) Blocks\$');
-END\$\$;
-SELECT * FROM own_blocks('SELECT * FROM generate_series(1, 4) g LEFT JOIN (SELECT id FROM big WHERE pad || '''' <> ''x'' LIMIT 3000) z ON z.id = g');
+		= (SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^Shared (Hit|Read) Blocks$');
+	none_at_top := (SELECT shared_hit + shared_read = 0 FROM light_explain_last() WHERE node = 0);
+END$$;
+CREATE FUNCTION reads_blocks(int) RETURNS bool LANGUAGE plpgsql PARALLEL RESTRICTED AS 'BEGIN PERFORM FROM t WHERE id = $1; RETURN true; END';
 SQL
+my $big = q{SELECT id FROM big WHERE pad || '' <> 'x' LIMIT 3000};
+for (
+	[ 'a join', "SELECT * FROM generate_series(1, 4) g LEFT JOIN ($big) z ON z.id = g" ],
+	# the filters' blocks are those of their nodes
+	[ 'a join, with two Gathers below it', "SELECT * FROM generate_series(1, 4) g LEFT JOIN (SELECT * FROM (($big) UNION ALL ($big)) q WHERE reads_blocks(1) OFFSET 0) z ON z.id = g" ],
+	[ 'a join, with an InitPlan below it', q{SELECT * FROM generate_series(1, 4) g LEFT JOIN (SELECT id FROM big WHERE pad <> (SELECT max(w) FROM u) LIMIT 3000) z ON z.id = g} ],
+	[ 'a subplan', q{SELECT g, g > ANY (SELECT id FROM big WHERE pad || '' <> 'x' OFFSET 0) FROM generate_series(4000, 4003) g} ])
+{
+	is($node->safe_psql('own', <<"SQL"), 't|t|t', "blocks of abandoned workers are counted once: $_->[0]");
+$parallel; SET enable_parallel_append = off;
+SET parallel_leader_participation = off; SET enable_material = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SELECT * FROM own_blocks(\$\$$_->[1]\$\$);
+SQL
+}
 
 $node->stop;
 unlike(slurp_file($node->logfile), qr/TRAP:|PANIC|was terminated by signal/, 'nothing bad in the server log');

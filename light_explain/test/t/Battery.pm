@@ -117,6 +117,9 @@ BEGIN
 		PERFORM set_config('light_explain.enabled', 'on', false);
 		b := figures(run_explain(setup, statement, options));
 		IF a = b THEN
+			IF current_setting('parallel_setup_cost') = '0' AND a::text !~ '"Workers Planned"' THEN
+				RETURN 'has no workers';
+			END IF;
 			INSERT INTO node_types SELECT DISTINCT t #>> '{}' FROM jsonb_path_query(a, 'strict $.**."Node Type"') t
 				ON CONFLICT DO NOTHING;
 			RETURN 'same';
@@ -156,9 +159,10 @@ sub battery_node_types
 }
 
 my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; '
-  . 'SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 1; SET parallel_leader_participation = off';
+  . 'SET min_parallel_index_scan_size = 0; SET parallel_leader_participation = off; '
+  . 'SET max_parallel_workers_per_gather = 2; SET max_parallel_workers = 1';
 my $leader = "$parallel; SET parallel_leader_participation = on; SET max_parallel_workers = 0";
-my $two = "$parallel; SET max_parallel_workers_per_gather = 2";
+my $two = "$parallel; SET max_parallel_workers = 2";
 my $dml = 'DROP TABLE IF EXISTS d; CREATE TABLE d (id int PRIMARY KEY, k int, v text); '
   . q{INSERT INTO d SELECT g, g % 10, 'row' || g FROM generate_series(1, 300) g; ANALYZE d};
 
