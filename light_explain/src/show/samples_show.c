@@ -239,7 +239,7 @@ light_explain_waits_history_reset(PG_FUNCTION_ARGS)
 
 PG_FUNCTION_INFO_V1(light_explain_samples_reset);
 
-/* light_explain_samples_reset(): forget all, except in the history, whose open bucket ends; returns how many samples there were. */
+/* light_explain_samples_reset(): forget all, except in the history; returns how many samples there were. */
 Datum
 light_explain_samples_reset(PG_FUNCTION_ARGS)
 {
@@ -248,9 +248,6 @@ light_explain_samples_reset(PG_FUNCTION_ARGS)
 	check_shared();
 	LWLockAcquire(light_samples_shared->lock, LW_EXCLUSIVE);
 	taken = light_samples_shared->taken;
-	/* entries of the open bucket are found by the sums that are forgotten */
-	if (light_waits != NULL)
-		light_waits_close(GetCurrentTimestamp());
 	light_samples_empty();
 	LWLockRelease(light_samples_shared->lock);
 	PG_RETURN_INT64(taken);

@@ -9,8 +9,8 @@
  * the fewest samples become one sum, in which they are counted.
  *
  * Samples of a statement that runs are in entries without a plan.  When it has ended they are moved to
- * its plan, in all buckets in which it was seen.  In the open bucket an entry is found by its sum, in
- * others, where this happens once for each long statement, by reading all.
+ * its plan, in all buckets in which it was seen.  In the open bucket an entry is found by its sum.  In
+ * others, where this happens once for each long statement, and if the sum was dropped since, it is found by reading all.
  *
  * The sampler ends a bucket when it takes the first sample of a later interval.  A bucket ends at
  * a multiple of light_explain.waits_interval, or, if the system's time was set before, as long after its
@@ -160,7 +160,7 @@ light_waits_close(TimestampTz now)
 	}
 }
 
-/* Samples of a time are about to be added: end the open bucket if it is over.  A reset of the samples may have begun it after that time. */
+/* Samples of a time are about to be added: end the open bucket if it is over.  A reset of the history may have begun it after that time. */
 void
 light_waits_turn(TimestampTz now)
 {
@@ -216,7 +216,7 @@ forget_place(const LightWaitKey *key)
 		wait->bucket = 0;
 }
 
-/* The entry of a key, or -1. */
+/* The entry of a key, or -1.  A sum without a bucket is new: it may have been dropped since its entry was made. */
 static int
 find_entry(const LightWaitBucket *bucket, const LightWaitKey *key)
 {
@@ -226,7 +226,8 @@ find_entry(const LightWaitBucket *bucket, const LightWaitKey *key)
 	{
 		LightWait  *wait = light_wait_find(key);
 
-		return wait != NULL && wait->bucket == bucket->number ? wait->entry : -1;
+		if (wait != NULL && wait->bucket != 0)
+			return wait->bucket == bucket->number ? wait->entry : -1;
 	}
 	for (int i = 0; i < bucket->used; i++)
 	{
@@ -290,14 +291,18 @@ light_waits_add(const LightWaitKey *key, LightWait *wait, int64 samples, double 
 	}
 	if (wait->bucket != bucket->number)
 	{
-		if (bucket->used == light_waits->nentries)
-			make_space(bucket);
-		wait->bucket = bucket->number;
-		wait->entry = bucket->used++;
-		entries_of(bucket)[wait->entry] = (LightWaitEntry)
+		wait->entry = find_entry(bucket, key);
+		if (wait->entry < 0)
 		{
-			.key = *key
-		};
+			if (bucket->used == light_waits->nentries)
+				make_space(bucket);
+			wait->entry = bucket->used++;
+			entries_of(bucket)[wait->entry] = (LightWaitEntry)
+			{
+				.key = *key
+			};
+		}
+		wait->bucket = bucket->number;
 	}
 	entry = &entries_of(bucket)[wait->entry];
 	Assert(memcmp(&entry->key, key, sizeof(LightWaitKey)) == 0);
