@@ -4,6 +4,9 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use CrashedServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -104,10 +107,7 @@ for my $round (1 .. 4)
 		my $before = -s $node->logfile;
 		kill 'KILL', $pid;
 		$bench->finish;
-		$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
-
-		# psql that cannot connect may end before it is told what to ask
-		1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
+		wait_until_back($node, $before);
 	}
 	check_values("crash $round");
 	$node->safe_psql('postgres', 'VACUUM');

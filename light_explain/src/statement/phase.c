@@ -456,9 +456,9 @@ light_record(LightQuery *query)
 		move_to_record(query, &nodes->node[i], &books->records[i]);
 
 	/*
-	 * Choosing a wrapper may read catalogs (light_scans_pages()).  A node
-	 * that is being executed, the Gather of this worker or a statement
-	 * outside would count that as theirs.
+	 * Choosing a wrapper may read catalogs (light_scans_pages()).  The node
+	 * that is being executed, this worker's Gather and the statement outside
+	 * must not have these blocks.
 	 */
 	pgBufferUsage = buffers;
 	pgWalUsage = wal;

@@ -6,6 +6,8 @@ use warnings;
 
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 120 }
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use CrashedServer;
 use List::Util qw(sum);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -385,9 +387,7 @@ SQL
 		my $before = -s $node->logfile;
 		kill KILL => $killed;
 		$handle->finish;
-		$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
-		# psql that cannot connect may end before it is told what to ask
-		1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
+		wait_until_back($node, $before);
 		ok($node->poll_query_until('postgres', "SELECT sampler_pid <> $killed AND sampler_rounds > 3 FROM light_explain_status()"), "after kill -9 of the $victim there is a sampler");
 		$pid = run_in_session($node, 'SELECT count(*) FROM t WHERE id <= 20 AND nap(0.02, true)');
 		like(samples($node, $pid, 'label', q{wait_event = 'PgSleep'}), qr/\A(Seq|Index) Scan[^|]* on t\|\d+\z/, '... and it sees what it should');

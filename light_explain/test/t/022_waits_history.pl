@@ -7,6 +7,8 @@ use warnings;
 
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 60 }
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use CrashedServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -208,9 +210,7 @@ $node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity 
 my $crash = -s $node->logfile;
 kill 'KILL', query(q{SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'});
 $session->finish;
-# the postmaster learns of it some time later
-$node->wait_for_log(qr/all server processes terminated; reinitializing/, $crash);
-1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
+wait_until_back($node, $crash);
 is(query(sprintf $ended, $last), $kept, 'so does a crash');
 
 # Buckets that were forgotten do not come back from the file.

@@ -28,7 +28,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Storable ();
 
-our @EXPORT_OK = qw(start_server has_setting parse_script run_script run_all differences planned_parallel bad_log_lines psql_text force_parallel wait_until_back);
+our @EXPORT_OK = qw(start_server has_setting parse_script run_script run_all differences planned_parallel bad_log_lines psql_text force_parallel);
 
 # The setting that puts a Gather on top of every plan that may have one.
 sub force_parallel
@@ -57,16 +57,6 @@ log_statement = none
 END
 	$node->start;
 	return $node;
-}
-
-# Wait until a server that crashed takes connections; true when it does.  (psql that
-# cannot connect may end before it is told what to ask.)
-sub wait_until_back
-{
-	my $node = shift;
-	my $back;
-	1 until eval { $back = $node->poll_query_until('postgres', 'SELECT true'); 1 } || $@ !~ /Broken pipe/;
-	return $back;
 }
 
 # Does this server know a setting?  (The library is preloaded.)

@@ -8,6 +8,7 @@ package Fuzz;
 
 use strict;
 use warnings;
+use CrashedServer;
 use Exporter 'import';
 use RandomSQL;
 use SameAnswers qw(psql_text force_parallel);
@@ -125,8 +126,7 @@ sub shrink
 	my $still = sub {
 		my @try = @_;
 		my ($failures) = run_episode($node, \@try, $seed, $methods);
-		# psql that cannot connect may end before it is told what to ask
-		1 until !$failure->{crash} || eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
+		wait_until_back($node) if $failure->{crash};
 		return grep { $_->{unit} == $#try || $_->{crash} } @$failures;
 	};
 	my $chunk = int(@kept / 2);

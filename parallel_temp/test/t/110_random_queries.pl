@@ -8,11 +8,13 @@
 use strict;
 use warnings;
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
 use lib "$FindBin::RealBin/../diff", "$FindBin::RealBin/../fuzz";
 use Fuzz qw(run_episode shrink script_of);
 use PostgreSQL::Test::Utils;
 use RandomSQL;
-use SameAnswers qw(wait_until_back start_server has_setting bad_log_lines force_parallel);
+use CrashedServer;
+use SameAnswers qw(start_server has_setting bad_log_lines force_parallel);
 use Test::More;
 
 my $wanted = $ENV{PG_LEAN_FUZZ_PAIRS} // 400;

@@ -5,10 +5,12 @@
 use strict;
 use warnings;
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
 use PsqlSession;
-use SameAnswers qw(wait_until_back start_server has_setting bad_log_lines);
+use CrashedServer;
+use SameAnswers qw(start_server has_setting bad_log_lines);
 use Test::More;
 
 my $node = start_server('failures', <<'END');

@@ -4,9 +4,11 @@
 use strict;
 use warnings;
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
-use SameAnswers qw(start_server wait_until_back);
+use CrashedServer;
+use SameAnswers qw(start_server);
 use PsqlSession;
 use Test::More;
 

@@ -5,9 +5,11 @@
 use strict;
 use warnings;
 use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
 use lib "$FindBin::RealBin/../diff";
 use PostgreSQL::Test::Utils;
-use SameAnswers qw(start_server bad_log_lines wait_until_back);
+use CrashedServer;
+use SameAnswers qw(start_server bad_log_lines);
 use Test::More;
 use WorkerSession qw(worker_session workers_of);
 

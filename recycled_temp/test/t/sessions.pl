@@ -1,6 +1,9 @@
 # Other sessions, crashes, the idle timeout, a standby, and other libraries.
 use strict;
 use warnings;
+use FindBin;
+use lib "$FindBin::RealBin/../../../common/test";
+use CrashedServer;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -123,10 +126,7 @@ chomp $pid;
 my $before = -s $node->logfile;
 kill 'KILL', $pid;
 eval { $psql->finish };
-# the postmaster learns of it some time later
-$node->wait_for_log(qr/all server processes terminated; reinitializing/, $before);
-# psql that cannot connect may end before it is told what to ask
-1 until eval { $node->poll_query_until('postgres', 'SELECT true') } || $@ !~ /Broken pipe/;
+wait_until_back($node, $before);
 is($node->safe_psql('postgres', "$make; $fill; SELECT count(*) FROM t; DROP TABLE t; $make; SELECT count(*), (SELECT reused FROM recycled_temp_status()) FROM t"),
 	"100\n0|1", 'after a crash, a session may get the same temporary schema');
 
