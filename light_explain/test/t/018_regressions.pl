@@ -5,6 +5,9 @@ use strict;
 use warnings;
 
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 60 }
+use FindBin;
+use lib $FindBin::RealBin;
+use Crowded;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -89,14 +92,6 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 # For each round without a cause: how many times as long its session took because it waited for a processor.
 my @crowded;
 my $schedstat = -e '/proc/self/schedstat' ? "pg_read_file('/proc/self/schedstat')" : "'1 0'";
-
-# Other work on the machine makes statements slower, too: if there is more of it in the bucket that is compared, or so
-# much that chance decides who has to wait for it.
-sub is_crowded
-{
-	my ($this, @others) = @_;
-	return $this > 1.5 || $this > 1.2 * (sort { $a <=> $b } @others)[ @others / 2 ];
-}
 
 # Execute all statements in a session; returns how many times as long they took because it waited for a processor.
 sub round_of
