@@ -146,11 +146,15 @@ $node->safe_psql('own', <<'SQL');
 CREATE FUNCTION own_blocks(statement text, OUT in_workers bool, OUT all_once bool, OUT none_at_top bool) LANGUAGE plpgsql AS $$
 DECLARE plan jsonb;
 BEGIN
-	EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || statement INTO plan;
-	in_workers := plan::text ~ '"Gather"' AND plan::text ~ '"Actual Loops": 4';
-	all_once := (SELECT sum(shared_hit + shared_read) FROM light_explain_last())
-		= (SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^Shared (Hit|Read) Blocks$');
-	none_at_top := (SELECT shared_hit + shared_read = 0 FROM light_explain_last() WHERE node = 0);
+	-- as in compare_own(): a wrong counter is wrong each time
+	FOR attempt IN 1 .. 5 LOOP
+		EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ' || statement INTO plan;
+		in_workers := plan::text ~ '"Gather"' AND plan::text ~ '"Actual Loops": 4';
+		all_once := (SELECT sum(shared_hit + shared_read) FROM light_explain_last())
+			= (SELECT sum(value::bigint) FROM jsonb_each_text(plan -> 0 -> 'Plan') WHERE key ~ '^Shared (Hit|Read) Blocks$');
+		none_at_top := (SELECT shared_hit + shared_read = 0 FROM light_explain_last() WHERE node = 0);
+		EXIT WHEN in_workers AND all_once AND none_at_top;
+	END LOOP;
 END$$;
 CREATE FUNCTION reads_blocks(int) RETURNS bool LANGUAGE plpgsql PARALLEL RESTRICTED AS 'BEGIN PERFORM FROM t WHERE id = $1; RETURN true; END';
 SQL
